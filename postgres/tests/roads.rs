@@ -70,12 +70,8 @@ fn pooler(server: &Server, mode: &str, port: u16) -> Process {
         server.port(),
     );
     fs::write(&config, text).unwrap();
-    let command = as_user(Path::new("/usr/sbin/pgbouncer"));
-    let args = command
-        .get_args()
-        .map(|word| word.to_str().unwrap().to_owned());
-    let args: Vec<_> = args.chain([config.display().to_string()]).collect();
-    let process = Process::new(home, command.get_program().to_str().unwrap(), &args);
+    let mut command = as_user(Path::new("/usr/sbin/pgbouncer"));
+    let process = Process::new(home, command.arg(config));
     process.start();
     let is_there = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
     eventually("the pooler accepts connections", is_there);

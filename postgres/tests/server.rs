@@ -33,7 +33,6 @@ const OPTIONS: [&str; 9] = [
 pub(crate) struct Server {
     process: Process,
     port: Port,
-    home: PathBuf,
 }
 
 impl Server {
@@ -44,18 +43,15 @@ impl Server {
     }
 
     pub(crate) fn start() -> Self {
-        Self::of(initialized(), &program("postgres"), &[])
+        Self::of(initialized(), as_user(&program("postgres")), &[])
     }
 
     /// Starts a server whose files cannot be larger than 4 MiB.
     pub(crate) fn with_small_files() -> Self {
-        let home = initialized();
-        let limited = home.join("limited");
-        let postgres = program("postgres").display().to_string();
-        let script = format!("#!/bin/sh\nulimit -f 8192\nexec {postgres} \"$@\"\n");
-        fs::write(&limited, script).expect("there is room");
-        fs::set_permissions(&limited, fs::Permissions::from_mode(0o755)).expect("it is ours");
-        Self::of(home, &limited, &[])
+        let mut command = as_user(Path::new("sh"));
+        command.args(["-c", "ulimit -f 8192; exec \"$0\" \"$@\""]);
+        command.arg(program("postgres"));
+        Self::of(initialized(), command, &[])
     }
 
     /// Starts a server that lets the role `remote` in by TLS alone, with a certificate of a folder.
@@ -72,7 +68,7 @@ impl Server {
         let certificate = format!("ssl_cert_file={}", home.join("server.pem").display());
         let key = format!("ssl_key_file={}", home.join("server.key").display());
         let options = ["ssl=on", &certificate, &key];
-        Self::of(home, &program("postgres"), &options)
+        Self::of(home, as_user(&program("postgres")), &options)
     }
 
     /// Starts a standby of another server.
@@ -80,44 +76,22 @@ impl Server {
         let home = home();
         let port = primary.port.number().to_string();
         let mut copy = as_user(&program("pg_basebackup"));
-        copy.args([
-            "-h",
-            "127.0.0.1",
-            "-U",
-            "postgres",
-            "-c",
-            "fast",
-            "--no-sync",
-            "-R",
-        ]);
+        let options = "-h 127.0.0.1 -U postgres -c fast --no-sync -R";
+        copy.args(options.split(' '));
         run(copy.args(["-p", &port, "-D"]).arg(home.join("data")));
-        Self::of(home, &program("postgres"), &[])
+        Self::of(home, as_user(&program("postgres")), &[])
     }
 
-    /// Starts a server of a directory with data, by a program.
-    fn of(home: PathBuf, postgres: &Path, options: &[&str]) -> Self {
+    /// Starts a server of a directory with data, by a command.
+    fn of(home: PathBuf, mut command: Command, options: &[&str]) -> Self {
         let port = Port::claim();
-        let command = as_user(postgres);
-        let words = command
-            .get_args()
-            .map(|word| word.to_string_lossy().into_owned());
-        let mut args: Vec<_> = words.collect();
-        let data = home.join("data").display().to_string();
-        args.extend([
-            "-D".to_owned(),
-            data,
-            "-p".to_owned(),
-            port.number().to_string(),
-        ]);
+        command.arg("-D").arg(home.join("data"));
+        command.args(["-p", &port.number().to_string()]);
         for option in OPTIONS.iter().chain(options) {
-            args.extend(["-c".to_owned(), (*option).to_owned()]);
+            command.args(["-c", option]);
         }
-        let name = command.get_program().to_string_lossy().into_owned();
-        let server = Self {
-            process: Process::new(home.clone(), &name, &args),
-            port,
-            home,
-        };
+        let process = Process::new(home, &command);
+        let server = Self { process, port };
         server.begin();
         server
     }
@@ -154,7 +128,7 @@ impl Server {
 
     /// The numbers of the server's processes.
     fn processes(&self) -> Vec<String> {
-        let data = self.home.join("data");
+        let data = self.process.home().join("data");
         let all = Path::new("/proc")
             .read_dir()
             .expect("there is one")
@@ -168,7 +142,7 @@ impl Server {
     }
 
     pub(crate) fn promote(&self) {
-        let data = self.home.join("data");
+        let data = self.process.home().join("data");
         run(as_user(&program("pg_ctl"))
             .args(["promote", "-D"])
             .arg(data));

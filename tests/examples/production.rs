@@ -29,7 +29,7 @@ fn limits_follow_the_proxy_the_file_and_the_store() {
         "--proxies",
         "127.0.0.1",
     ];
-    let program = Program::start_heard("production", &args);
+    let program = Program::start("production", &args);
     let server = program.next_server();
     let metrics = program.next_server_after("metrics on http://");
     let status = |method: &str, client: &str| {

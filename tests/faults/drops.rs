@@ -2,11 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
-use tokio::time::timeout;
+use tokio::{task::JoinSet, time::timeout};
 use tollgate::{Transaction, testing::random::Random};
 
 use crate::{
@@ -25,18 +24,18 @@ struct Sum {
 
 type Sums = BTreeMap<usize, Sum>;
 
-/// Spends with ten tasks. Each gives up after up to five milliseconds.
+/// Spends with ten tasks, each of them with a tenth of the ids, and gives calls up after up to five milliseconds.
 async fn give_up(stack: &Stack, ids: usize, calls: usize) -> Sums {
-    let sums = Arc::<Mutex<Sums>>::default();
-    let tasks = (0..10).map(|task| {
-        let (limiter, sums) = (stack.limiter.clone(), Arc::clone(&sums));
-        let mut random = Random(task as u64);
-        tokio::spawn(async move {
+    let mut tasks = JoinSet::new();
+    for task in 0..10 {
+        let limiter = stack.limiter.clone();
+        tasks.spawn(async move {
+            let mut random = Random(task as u64);
+            let mut sums = Sums::new();
             for call in 0..calls / 10 {
                 let id = (task + 10 * call) % ids;
                 let patience = Duration::from_micros(random.below(5000));
                 let answer = timeout(patience, spend(&limiter, "refuse", &id_of(id))).await;
-                let mut sums = sums.lock().unwrap();
                 let sum = sums.entry(id).or_default();
                 match answer {
                     Ok(Answer::Allowed) => sum.admitted += 1,
@@ -45,12 +44,10 @@ async fn give_up(stack: &Stack, ids: usize, calls: usize) -> Sums {
                     Err(_) => sum.dropped += 1,
                 }
             }
-        })
-    });
-    for task in tasks.collect::<Vec<_>>() {
-        task.await.unwrap();
+            sums
+        });
     }
-    Arc::into_inner(sums).unwrap().into_inner().unwrap()
+    tasks.join_all().await.into_iter().flatten().collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -46,7 +46,9 @@ async fn failover_in_a_cluster_loses_unreplicated_charges_only() {
         known
     })
     .await;
-    report.end(cluster.masters().iter().map(|node| &***node));
+    report
+        .stack
+        .end(cluster.masters().iter().map(|node| &***node));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -62,7 +64,7 @@ async fn failover_by_sentinels_loses_unreplicated_charges_only() {
         known
     })
     .await;
-    report.end([sentinels.master()]);
+    report.stack.end([sentinels.master()]);
 }
 
 /// A limiter whose limit denies no client.

@@ -97,7 +97,10 @@ pub(crate) async fn scenario(
     let begun = fault(&load).await;
     load.returns_after(Instant::now()).await;
     load.more(500).await;
-    let report = Report::new(load.stack, load.callers.stop().await);
+    let report = Report {
+        stack: load.stack,
+        calls: load.callers.stop().await,
+    };
     report.assert_admitted(begun, at_most);
     report.assert_none_denied_wrongly();
     report

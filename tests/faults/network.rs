@@ -30,7 +30,7 @@ async fn replies_that_are_lost_are_charged_once() {
     })
     .await;
     report.assert_charged_once(&server);
-    report.end([&server]);
+    report.stack.end([&server]);
 }
 
 /// Delays the answers of a server beyond the deadline for a number of calls, and then no longer. Returns how often the breaker has
@@ -52,7 +52,7 @@ async fn late_by(delay: Duration, calls: usize) -> usize {
     })
     .await;
     report.assert_charged_once(&server);
-    report.end([&server]);
+    report.stack.end([&server]);
     closed
 }
 

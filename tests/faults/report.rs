@@ -11,8 +11,8 @@ use crate::{
 /// All calls of a run.
 #[derive(Debug)]
 pub(crate) struct Report {
-    stack: Stack,
-    calls: Vec<Call>,
+    pub(crate) stack: Stack,
+    pub(crate) calls: Vec<Call>,
 }
 
 /// The results of an id of a limit.
@@ -30,16 +30,6 @@ pub(crate) struct Sum {
 }
 
 impl Report {
-    pub(crate) fn new(stack: Stack, calls: Vec<Call>) -> Self {
-        Self { stack, calls }
-    }
-
-    /// Decisions without the store were announced for no other reasons than these, if at all.
-    #[track_caller]
-    pub(crate) fn assert_announced_only_for(&self, reasons: &[&str]) {
-        self.stack.assert_announced_only_for(reasons);
-    }
-
     /// Returns the number of calls that the store has not decided, according to their answers.
     pub(crate) fn without(&self) -> usize {
         let calls = self.calls.iter();
@@ -78,12 +68,6 @@ impl Report {
                 assert!(range.contains(&charged), "{id}: {charged} for {sum:?}");
             }
         }
-    }
-
-    /// Drops the stack, and waits until its tasks and connections have ended.
-    #[track_caller]
-    pub(crate) fn end<'a>(self, servers: impl IntoIterator<Item = &'a Server>) {
-        self.stack.end(servers);
     }
 
     /// The calls of `local` and `refuse`, summed up.

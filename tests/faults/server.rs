@@ -23,7 +23,7 @@ async fn restarted_empty_server_costs_one_burst() {
         killed
     })
     .await;
-    report.end([&server]);
+    report.stack.end([&server]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -46,7 +46,7 @@ async fn hung_server_is_replaced_by_local_decisions() {
     })
     .await;
     report.assert_charged_once(&server);
-    report.end([&server]);
+    report.stack.end([&server]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -62,7 +62,7 @@ async fn full_server_is_replaced_until_it_has_memory() {
     })
     .await;
     report.assert_charged_once(&server);
-    report.end([&server]);
+    report.stack.end([&server]);
 }
 
 /// Makes `replica` follow `master`, and waits until it has all its data.
@@ -85,13 +85,13 @@ async fn demoted_master_is_replaced_until_it_is_one_again() {
         known
     })
     .await;
-    report.assert_announced_only_for(&[
+    report.stack.assert_announced_only_for(&[
         "there is no connection to Redis",
         "Redis refused: READONLY",
         "Redis has failed several times in a row",
     ]);
     assert!(report.without() > 0, "it is seen that there is no master");
-    report.end([&server]);
+    report.stack.end([&server]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -107,5 +107,5 @@ async fn server_that_starts_late_is_found() {
     })
     .await;
     report.assert_charged_once(&server);
-    report.end([&server]);
+    report.stack.end([&server]);
 }

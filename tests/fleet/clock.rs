@@ -1,35 +1,21 @@
-//! The clocks of a fleet, and a record of their readings.
+//! A clock that can be set.
 
-use std::sync::Mutex;
+use std::{sync::Mutex, time::Duration};
 
 use tokio::time::Instant;
 
-use crate::terms::SECOND;
+/// One second. All times are milliseconds since the simulation began, because tokio's timers are no more precise.
+pub(crate) const SECOND: u64 = 1_000;
 
-/// The time at which each simulation begins, in microseconds since the Unix epoch: some seconds before a full hour.
-const EPOCH: u64 = 1_767_225_600 * SECOND - 3 * SECOND;
+/// The time at which each simulation begins, in milliseconds since the Unix epoch.
+const EPOCH: u64 = 1_767_225_600_000;
 
-/// A clock that follows tokio's, and can be set. Times of the simulation are microseconds since its begin.
+/// A clock that follows tokio's, and can be set.
 #[derive(Debug)]
 pub(crate) struct SimulatedClock {
     begun: Instant,
-    /// The instants at which the clock was set, each with how far it is ahead since then.
+    /// The times at which the clock was set, each with how far it is ahead since then.
     steps: Mutex<Vec<(u64, i64)>>,
-}
-
-/// The least and the most that a clock shows between two instants.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Span {
-    pub(crate) from: u64,
-    pub(crate) until: u64,
-    /// The time that has passed by the clock, without its steps back, and the number of these.
-    pub(crate) passed: u64,
-    pub(crate) steps_back: u64,
-    /// The time that has passed since the first use of a bucket.
-    pub(crate) passed_since_first: u64,
-    /// The number of times that a period from first use can have restarted since then, because the bucket was lost or the clock was
-    /// set back.
-    pub(crate) fresh_starts: u64,
 }
 
 impl SimulatedClock {
@@ -42,17 +28,18 @@ impl SimulatedClock {
 
     /// The time of the simulation.
     pub(crate) fn world(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_micros()).unwrap()
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap()
     }
 
     /// The instant at a time of the simulation.
     pub(crate) fn instant(&self, at: u64) -> Instant {
-        self.begun + std::time::Duration::from_micros(at)
+        self.begun + Duration::from_millis(at)
     }
 
+    /// What the clock shows, in microseconds since the Unix epoch.
     pub(crate) fn now(&self) -> u64 {
         let ahead = self.steps.lock().unwrap().last().unwrap().1;
-        (EPOCH + self.world()).saturating_add_signed(ahead)
+        (EPOCH + self.world()).saturating_add_signed(ahead) * 1_000
     }
 
     pub(crate) fn step(&self, by: i64) {
@@ -62,53 +49,23 @@ impl SimulatedClock {
         steps.push((now, ahead + by));
     }
 
-    /// Whether the clock was set between two instants.
+    /// Whether the clock was set between two times.
     pub(crate) fn was_set(&self, from: u64, until: u64) -> bool {
         let steps = self.steps.lock().unwrap();
         steps[1..].iter().any(|(at, _)| (from..=until).contains(at))
     }
 
-    pub(crate) fn span(&self, first: u64, (from, until): (u64, u64), fresh_starts: u64) -> Span {
-        // A period from first use ends at most its length after the clock's time, so it is cut off where the clock steps back.
-        let (passed, steps_back) = self.passed(from, until);
-        let (passed_since_first, steps_since_first) = self.passed(first, until);
-        let (from, until) = self.shown(from, until);
-        Span {
-            from,
-            until,
-            passed,
-            steps_back,
-            passed_since_first,
-            fresh_starts: fresh_starts + steps_since_first,
-        }
-    }
-
-    /// The time that has passed by the clock between two instants, and how often it was set back.
-    fn passed(&self, from: u64, until: u64) -> (u64, u64) {
-        let steps = self.steps.lock().unwrap();
-        let mut passed = until - from;
-        let mut steps_back = 0;
-        for step in steps.windows(2) {
-            if (from..=until).contains(&step[1].0) {
-                let by = step[1].1 - step[0].1;
-                passed += u64::try_from(by).unwrap_or(0);
-                steps_back += u64::from(by < 0);
-            }
-        }
-        (passed, steps_back)
-    }
-
-    /// The least and the most that the clock has shown between two instants.
-    fn shown(&self, from: u64, until: u64) -> (u64, u64) {
-        let shows = |at: u64, ahead: i64| (EPOCH + at).saturating_add_signed(ahead);
+    /// How far apart the least and the most are that the clock has shown between two times.
+    pub(crate) fn passed(&self, from: u64, until: u64) -> u64 {
         let steps = self.steps.lock().unwrap();
         let mut shown = Vec::new();
-        for (place, (at, ahead)) in steps.iter().enumerate() {
-            let end = steps.get(place + 1).map_or(u64::MAX, |(next, _)| *next);
+        for (index, (at, ahead)) in steps.iter().enumerate() {
+            let end = steps.get(index + 1).map_or(u64::MAX, |(next, _)| *next);
             if *at <= until && end >= from {
-                shown.extend([(*at).max(from), end.min(until)].map(|at| shows(at, *ahead)));
+                let times = [from.max(*at), until.min(end)];
+                shown.extend(times.map(|at| (EPOCH + at).saturating_add_signed(*ahead)));
             }
         }
-        (*shown.iter().min().unwrap(), *shown.iter().max().unwrap())
+        shown.iter().max().unwrap() - shown.iter().min().unwrap()
     }
 }

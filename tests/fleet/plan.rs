@@ -1,13 +1,13 @@
 //! What a seed decides: the fleet, and what happens to it.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    ops::Range,
+};
 
 use tollgate::transaction::{Mode, OnFailure};
 
 use crate::terms::Terms;
-
-/// One millisecond, in microseconds. All durations are in microseconds.
-pub(crate) const MILLI: u64 = 1_000;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -18,21 +18,24 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Returns whether a permit can be lost, or come back late, by what happens between two instants.
-    pub(crate) fn disturbs_permits(&self, (from, until): (u64, u64)) -> bool {
-        let faults = self.events.iter().filter_map(|(at, event)| match event {
-            Event::Fault(lasts, fault) => {
-                // Permits outlive a short fault: a renewal that follows comes before the hold is over.
-                let is_short = fault.keeps_data() && *lasts <= 500 * MILLI;
-                Some((*at, *lasts, is_short))
-            }
-            Event::Kill(..) | Event::Clock(_) => Some((*at, 0, false)),
+    /// The faults, and when.
+    pub(crate) fn faults(&self) -> impl Iterator<Item = (Range<u64>, Fault)> {
+        self.events.iter().filter_map(|(at, event)| match event {
+            Event::Fault(lasts, fault) => Some((*at..at + lasts, *fault)),
             _ => None,
-        });
-        let mut faults = faults.filter(|(at, lasts, _)| *at <= until && at + lasts >= from);
+        })
+    }
+
+    /// Returns whether a permit can be lost, or come back late, by what happens between two times.
+    pub(crate) fn disturbs_permits(&self, from: u64, until: u64) -> bool {
+        let between = |time: &Range<u64>| time.start <= until && time.end >= from;
+        let mut faults = self.faults().filter(|(time, _)| between(time));
         match (faults.next(), faults.next()) {
             (None, _) => false,
-            (Some((.., is_short)), None) => !is_short,
+            // Permits outlive a short fault: a renewal that follows comes before the hold is over.
+            (Some((time, fault)), None) => {
+                fault.is_instant() || fault.loses_data() || time.end - time.start > 500
+            }
             _ => true,
         }
     }
@@ -40,13 +43,13 @@ impl Plan {
     /// Returns whether permits can stay in the store until their hold is over: those of a process that was killed, and those
     /// whose spend arrives after they were given back.
     pub(crate) fn leaves_permits_behind(&self) -> bool {
-        let overtakes = |event: &Event| {
+        let overtakes = |fault| {
             matches!(
-                event,
-                Event::Kill(..) | Event::Fault(_, Fault::Late { .. } | Fault::Repeats { .. })
+                fault,
+                Fault::Kill(..) | Fault::Late { .. } | Fault::Repeats { .. }
             )
         };
-        self.setup.connections() > 1 || self.events.iter().any(|(_, event)| overtakes(event))
+        self.setup.connections > 1 || self.faults().any(|(_, fault)| overtakes(fault))
     }
 }
 
@@ -54,45 +57,27 @@ impl Plan {
 pub(crate) struct Setup {
     /// Whether nothing fails, so that everything has to be exact.
     pub(crate) calm: bool,
-    pub(crate) stack: Stack,
-    pub(crate) processes: usize,
-    pub(crate) limits: Vec<Named>,
+    /// The wrappers around the store.
+    pub(crate) policy: bool,
+    pub(crate) lease: bool,
+    pub(crate) cache: bool,
+    pub(crate) processes: u32,
+    pub(crate) limits: Vec<Terms>,
     pub(crate) on_failure: OnFailure,
-    pub(crate) latency: (u64, u64),
-    /// The connections of each process, if the store is a single server.
-    pub(crate) lanes: u64,
-    /// How many tags clients share, if the store is a cluster. Each process has a connection for each tag.
-    pub(crate) tags: Option<u64>,
+    /// The longest time that a message takes without faults.
+    pub(crate) latency: u64,
+    /// The connections of each process. In a cluster, clients have as many tags, and each tag has a connection.
+    pub(crate) connections: u64,
+    pub(crate) is_cluster: bool,
     pub(crate) end: u64,
 }
 
 impl Setup {
-    /// The connections of each process.
-    pub(crate) fn connections(&self) -> u64 {
-        self.tags.unwrap_or(self.lanes)
-    }
-
     /// Returns whether the buckets of a call are in several slots of a cluster.
     pub(crate) fn has_several_slots(&self, call: &Call) -> bool {
-        let Some(tags) = self.tags else { return false };
-        let mut slots = call.asks.iter().map(|ask| tag_of(&ask.bucket.1, tags));
-        let first = slots.next();
-        slots.any(|slot| Some(slot) != first)
+        let tag = |ask: &Ask| tag_of(ask.bucket.1, self.connections);
+        self.is_cluster && call.asks.iter().any(|ask| tag(ask) != tag(&call.asks[0]))
     }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Named {
-    pub(crate) terms: Terms,
-    pub(crate) leased: bool,
-}
-
-/// The wrappers around the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stack {
-    pub(crate) policy: bool,
-    pub(crate) lease: bool,
-    pub(crate) cache: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -108,16 +93,12 @@ pub(crate) enum Event {
     Crowd(usize, Bucket),
     /// A process gives back the units that it has charged ahead.
     Close(usize),
-    /// A process dies, and starts again after a while.
-    Kill(usize, u64),
-    /// The clocks of all processes are put forward.
-    Clock(u64),
     /// A fault that lasts so long.
     Fault(u64, Fault),
 }
 
-/// The place of a limit, and an id.
-pub(crate) type Bucket = (usize, String);
+/// The index of a limit, and an id.
+pub(crate) type Bucket = (usize, &'static str);
 
 /// Returns which of the tags a client has.
 pub(crate) fn tag_of(id: &str, tags: u64) -> u64 {
@@ -131,7 +112,7 @@ pub(crate) fn hashed(value: impl Hash) -> u64 {
 }
 
 /// A batch of limits.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Call {
     pub(crate) asks: Vec<Ask>,
     pub(crate) is_check: bool,
@@ -141,7 +122,7 @@ pub(crate) struct Call {
     pub(crate) refund: Option<u64>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
     pub(crate) bucket: Bucket,
     pub(crate) cost: u32,
@@ -158,9 +139,7 @@ impl Call {
         };
         Self {
             asks: vec![ask],
-            is_check: false,
-            leaves: None,
-            refund: None,
+            ..Self::default()
         }
     }
 }
@@ -175,7 +154,7 @@ pub(crate) struct Work {
     pub(crate) releases: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
     /// The store refuses connections, and has lost its data or not.
     Down { loses_data: bool },
@@ -183,8 +162,8 @@ pub(crate) enum Fault {
     Paused,
     /// The store needs this long for each decision.
     Busy(u64),
-    /// Messages travel for longer.
-    Slow { latency: (u64, u64) },
+    /// Messages travel for longer, from one time to another.
+    Slow(u64, u64),
     /// Nothing passes between the store and a process, or all of them.
     Cut(Option<usize>),
     /// Every nth answer is lost, or every nth request.
@@ -193,12 +172,21 @@ pub(crate) enum Fault {
     Repeats { nth: u64, after: u64 },
     /// Every nth message about permits arrives after this delay, and others overtake it.
     Late { nth: u64, after: u64 },
+    /// A process dies, and starts again when it is called after this time.
+    Kill(usize, u64),
+    /// The clocks of all processes are put forward.
+    Clock(i64),
     /// The store's clock is set.
     StoreClock(i64),
 }
 
 impl Fault {
-    fn keeps_data(self) -> bool {
-        !matches!(self, Self::Down { loses_data: true } | Self::StoreClock(_))
+    /// Whether it has no end.
+    pub(crate) fn is_instant(self) -> bool {
+        matches!(self, Self::Kill(..) | Self::Clock(_) | Self::StoreClock(_))
+    }
+
+    pub(crate) fn loses_data(self) -> bool {
+        matches!(self, Self::Down { loses_data: true })
     }
 }

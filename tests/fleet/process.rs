@@ -1,16 +1,14 @@
 //! A process of the fleet.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 use tokio::task::JoinSet;
 use tollgate::{
-    Limit, Limiter, Limits, RateLimitLayer, Rule, Transaction,
+    Limit, Limiter, Limits, RateLimitLayer, Rule,
     backend::{Backend, DenyCache, FailurePolicy, Lease},
-    decision::Source,
-    id::IdFormat,
     key::HeaderId,
     limit::LimitName,
     testing::SimulatedCluster,
@@ -18,119 +16,85 @@ use tollgate::{
 
 use crate::{
     caller::Caller,
-    link::Link,
+    link::{Link, PATIENCE},
     network::Network,
-    plan::{Plan, Setup, tag_of},
-    record::Record,
+    plan::{Setup, tag_of},
 };
 
-/// How long a client of a cluster waits for the answers to a batch.
-const TIMEOUT: Duration = Duration::from_secs(1);
-
 /// The name of a limit that only the simulation uses.
-const HEARTBEAT: &str = "heartbeat";
+pub(crate) const HEARTBEAT: &str = "heartbeat";
 
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) caller: Caller,
-    tasks: JoinSet<()>,
+    /// The tasks of callers.
+    pub(crate) tasks: JoinSet<()>,
+    is_alive: Arc<AtomicBool>,
+    /// When it may start again, if it was killed.
+    pub(crate) down_until: Option<u64>,
 }
 
-pub(crate) fn name(place: usize) -> String {
-    format!("limit{place}")
-}
+/// The names of the limits.
+pub(crate) const NAMES: [&str; 3] = ["first", "second", "third"];
 
 impl Process {
-    pub(crate) fn start(
-        place: usize,
-        plan: &Arc<Plan>,
-        network: &Arc<Network>,
-        record: &Arc<Mutex<Record>>,
-    ) -> Self {
+    pub(crate) fn start(process: usize, network: &Arc<Network>) -> Self {
+        let setup = &network.plan.setup;
+        let is_alive = Arc::new(AtomicBool::new(true));
         let link = Link {
             network: Arc::clone(network),
-            process: place,
-            life: network.life(place),
+            process,
+            is_alive: Arc::clone(&is_alive),
         };
-        let limiter = Limiter::new(limits(&plan.setup), wrapped(&plan.setup, link));
+        let limiter = Limiter::new(limits(setup), wrapped(setup, link));
         Self {
             caller: Caller {
-                layer: layer(&limiter, plan.setup.limits.len()),
+                layer: layer(&limiter, setup.limits.len()),
                 limiter,
-                process: place,
-                plan: Arc::clone(plan),
+                process,
                 network: Arc::clone(network),
-                record: Arc::clone(record),
             },
             tasks: JoinSet::new(),
+            is_alive,
+            down_until: None,
         }
     }
 
-    /// Runs a task as a caller of the process.
-    pub(crate) fn spawn<F>(&mut self, task: impl FnOnce(Caller) -> F)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        self.tasks.spawn(task(self.caller.clone()));
-    }
-
-    /// Spends from a bucket that nothing else uses, and returns the source of the decision.
-    pub(crate) async fn beat(&self, id: &str) -> Option<Source> {
-        let beat = Transaction::new(HEARTBEAT, id);
-        let decided = self.caller.limiter.spend(&beat).await.ok()?;
-        decided.limited().then(|| decided.source())
-    }
-
-    /// Ends all callers, because the process has died.
-    pub(crate) fn abort(&mut self) {
+    /// Ends all callers. Messages under way never arrive.
+    pub(crate) fn kill(&mut self, until: u64) {
         self.tasks.abort_all();
-    }
-
-    /// Waits for all callers.
-    pub(crate) async fn ended(&mut self) {
-        while let Some(ended) = self.tasks.join_next().await {
-            if let Err(error) = ended
-                && error.is_panic()
-            {
-                std::panic::resume_unwind(error.into_panic());
-            }
-        }
+        self.is_alive.store(false, Relaxed);
+        self.down_until = Some(until);
     }
 }
 
 fn limits(setup: &Setup) -> Limits {
-    let mut limits = Limits::builder();
-    for (place, named) in setup.limits.iter().enumerate() {
-        let number = u32::try_from(place).unwrap() + 1;
-        let mut name = LimitName::new(&name(place), number, IdFormat::Opaque);
-        if named.leased {
+    let mut limits = Limits::builder().limit(HEARTBEAT, Limit::per_second(1000));
+    for (name, terms) in NAMES.into_iter().zip(&setup.limits) {
+        let mut name = LimitName::from(name);
+        if terms.leased {
             name = name.lease(1, 5);
         }
-        limits = limits.limit(name, named.terms.limit());
+        limits = limits.limit(name, terms.limit());
     }
-    let heartbeat = LimitName::new(HEARTBEAT, 1000, IdFormat::Opaque);
-    let heartbeat = limits.limit(heartbeat, Limit::per_second(1000));
-    heartbeat.build().unwrap()
+    limits.build().unwrap()
 }
 
 fn wrapped(setup: &Setup, link: Link) -> Arc<dyn Backend> {
-    let mut backend: Arc<dyn Backend> = match setup.tags {
-        Some(tags) => Arc::new(SimulatedCluster::new(
-            link,
-            move |id| tag_of(id, tags),
-            TIMEOUT,
-        )),
-        None => Arc::new(link),
-    };
-    let processes = u32::try_from(setup.processes).unwrap();
-    if setup.stack.cache {
+    let mut backend: Arc<dyn Backend> = Arc::new(link);
+    if setup.is_cluster {
+        let tags = setup.connections;
+        let slot_of = move |id: &str| tag_of(id, tags);
+        backend = Arc::new(SimulatedCluster::new(backend, slot_of, PATIENCE));
+    }
+    if setup.cache {
         backend = Arc::new(DenyCache::new(backend));
     }
-    if setup.stack.lease {
-        backend = Arc::new(Lease::new(backend, processes));
+    if setup.lease {
+        backend = Arc::new(Lease::new(backend, setup.processes));
     }
-    if setup.stack.policy {
-        let policy = FailurePolicy::new(backend).fleet(processes);
+    if setup.policy {
+        let policy = FailurePolicy::new(backend).fleet(setup.processes);
         backend = Arc::new(policy.on_failure(setup.on_failure));
     }
     backend
@@ -139,9 +103,8 @@ fn wrapped(setup: &Setup, link: Link) -> Arc<dyn Backend> {
 /// A layer with a rule for each limit, for requests that name it in a header.
 fn layer(limiter: &Limiter, limits: usize) -> RateLimitLayer {
     let layer = RateLimitLayer::with_limiter(limiter.clone());
-    (0..limits).fold(layer, |layer, place| {
-        let header = name(place);
-        let rule = Rule::new(name(place), HeaderId::new(&header));
-        layer.rule(rule.only_if(move |parts| parts.headers.contains_key(&header)))
+    NAMES.into_iter().take(limits).fold(layer, |layer, name| {
+        let rule = Rule::new(name, HeaderId::new(name));
+        layer.rule(rule.only_if(move |parts| parts.headers.contains_key(name)))
     })
 }

@@ -75,11 +75,8 @@ pub(crate) fn repeat() {
 fn problems(plan: &Plan) -> Vec<String> {
     match catch_unwind(AssertUnwindSafe(|| fleet::run(plan).0)) {
         Ok(problems) => problems,
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            vec![format!("a panic: {}", text.unwrap_or_default())]
-        }
+        // Its message is printed already.
+        Err(_) => vec!["a panic".to_owned()],
     }
 }
 
@@ -92,7 +89,7 @@ fn report(plan: &Plan, problem: &str) {
         .unwrap_or_else(|| problem.to_owned());
     println!("seed {}: {problem}\n{:?}", plan.seed, plan.setup);
     for (at, event) in &shortened.events {
-        println!("{at:>9} us: {event:?}");
+        println!("{at:>6} ms: {event:?}");
     }
     println!(
         "FLEET_SEED={} cargo test --all-features --test fleet",
@@ -100,15 +97,14 @@ fn report(plan: &Plan, problem: &str) {
     );
 }
 
-/// The most plans that are tried in order to shorten one.
-const TRIES: usize = 500;
-
+/// Leaves out parts of the events, large ones first, as long as the plan fails.
 fn shortened(mut plan: Plan) -> Plan {
+    /// The most plans that are tried.
+    const TRIES: usize = 500;
     let mut tries = 0;
     let mut part = plan.events.len().div_ceil(2);
-    while part > 0 && tries < TRIES {
+    while part > 0 {
         let mut begin = 0;
-        let mut found = false;
         while begin < plan.events.len() && tries < TRIES {
             let end = (begin + part).min(plan.events.len());
             let mut fewer = plan.clone();
@@ -118,12 +114,9 @@ fn shortened(mut plan: Plan) -> Plan {
                 begin = end;
             } else {
                 plan = fewer;
-                found = true;
             }
         }
-        if !found || part > plan.events.len() {
-            part /= 2;
-        }
+        part /= 2;
     }
     plan
 }

@@ -25,21 +25,13 @@ use crate::eventually::PATIENCE;
 pub(crate) struct Program {
     child: Child,
     stdout: Receiver<String>,
-    /// The lines of standard error, if the test reads them.
-    stderr: Option<Receiver<String>>,
+    stderr: Receiver<String>,
 }
 
 impl Program {
     pub(crate) fn start<S: AsRef<OsStr>>(name: &str, args: &[S]) -> Self {
         let mut command = command(name);
         command.args(args);
-        Self::spawn(command)
-    }
-
-    /// Starts one whose standard error is read by [`expect_stderr`](Self::expect_stderr).
-    pub(crate) fn start_heard<S: AsRef<OsStr>>(name: &str, args: &[S]) -> Self {
-        let mut command = command(name);
-        command.args(args).stderr(Stdio::piped());
         Self::spawn(command)
     }
 
@@ -56,14 +48,12 @@ impl Program {
     }
 
     fn spawn(mut command: Command) -> Self {
-        command.stdout(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
-        let stdout = lines(child.stdout.take().expect("it is piped"));
-        let stderr = child.stderr.take().map(lines);
         Self {
+            stdout: lines(child.stdout.take().expect("it is piped")),
+            stderr: lines(child.stderr.take().expect("it is piped")),
             child,
-            stdout,
-            stderr,
         }
     }
 
@@ -88,8 +78,12 @@ impl Program {
 
     /// Waits for a line on standard error.
     pub(crate) fn expect_stderr(&self, text: &str) {
-        let stderr = self.stderr.as_ref().expect("it is read");
-        while !stderr.recv_timeout(PATIENCE).expect(text).contains(text) {}
+        while !self
+            .stderr
+            .recv_timeout(PATIENCE)
+            .expect(text)
+            .contains(text)
+        {}
     }
 
     /// Waits for the end, and returns the exit code and the lines printed until then.
@@ -175,11 +169,12 @@ fn is_fresh(program: &Path) -> bool {
     built.is_some() && sources.all(|source| changed(Path::new(source)) <= built)
 }
 
-/// Reads lines until the other end closes, so that it never blocks on a full pipe.
+/// Reads lines until the other end closes, so that it never blocks on a full pipe. A test that fails shows them.
 fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            eprintln!("{line}");
             // The pipe is read to its end, even if the receiver is gone.
             let _ = sender.send(line);
         }

@@ -1,6 +1,6 @@
 //! Load: tasks that spend until they are stopped, and the results.
 
-use std::{collections::BTreeMap, error::Error, time::Duration};
+use std::{collections::BTreeMap, error::Error, iter::successors, time::Duration};
 
 use tollgate::{
     Limit, Limiter, Limits, RedisBackend, Transaction, backend::redis::RedisError, id::IdFormat,
@@ -55,16 +55,9 @@ pub(crate) async fn spend(
 
 /// Returns the error of Redis that is the cause of an error.
 pub(crate) fn reason(error: &(dyn Error + 'static)) -> RedisError {
-    let mut cause = error;
-    loop {
-        if let Some(reason) = cause.downcast_ref::<RedisError>() {
-            return reason.clone();
-        }
-        let Some(source) = cause.source() else {
-            panic!("{error}");
-        };
-        cause = source;
-    }
+    let mut causes = successors(Some(error), |cause| (*cause).source());
+    let reason = causes.find_map(|cause| cause.downcast_ref::<RedisError>());
+    reason.unwrap_or_else(|| panic!("{error}")).clone()
 }
 
 /// A spend from some ids, all or none, and whether it has passed.

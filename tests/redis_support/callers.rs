@@ -76,11 +76,9 @@ impl<C: Send + 'static> Callers<C> {
     }
 
     /// Stops the tasks, and returns their calls.
-    pub(crate) async fn stop(mut self) -> Vec<C> {
+    pub(crate) async fn stop(self) -> Vec<C> {
         self.stop.store(true, SeqCst);
-        while let Some(ended) = self.tasks.join_next().await {
-            ended.expect("no call panics");
-        }
+        self.tasks.join_all().await;
         take(&mut self.calls.lock().expect("nothing panics with it"))
     }
 }

@@ -46,19 +46,15 @@ impl Cluster {
         let mut looks = 0;
         eventually("all nodes know each other", || {
             if looks % 400 == 0 {
-                self.meet();
+                for (index, node) in self.nodes.iter().enumerate() {
+                    self.nodes[..index]
+                        .iter()
+                        .for_each(|other| node.meet(other));
+                }
             }
             looks += 1;
             self.nodes.iter().all(|node| self.view(node).is_some())
         });
-    }
-
-    fn meet(&self) {
-        for (index, node) in self.nodes.iter().enumerate() {
-            for other in &self.nodes[..index] {
-                node.meet(other);
-            }
-        }
     }
 
     /// Gives the slots to the first three nodes, and makes each of the others a replica of one of them.
@@ -68,8 +64,8 @@ impl Cluster {
         for (index, (master, replica)) in masters.iter().zip(replicas).enumerate() {
             let slots = (0..SLOTS).map(|slot| slot.to_string());
             let slots: Vec<_> = slots.skip(index * share).take(share).collect();
-            let add = ["CLUSTER", "ADDSLOTS"].into_iter();
-            let add: Vec<_> = add.chain(slots.iter().map(String::as_str)).collect();
+            let mut add = vec!["CLUSTER", "ADDSLOTS"];
+            add.extend(slots.iter().map(String::as_str));
             master.exec(&add);
             replica.exec(&["CLUSTER", "REPLICATE", &master.id]);
         }
@@ -124,13 +120,9 @@ impl Cluster {
         let node = self.up().next().expect("a node is up");
         let mut view = node.view().into_iter();
         let owner = view.find(|seen| seen.has(slot)).expect("somebody has it");
-        self.node(&owner.id)
-    }
-
-    /// The node of an id.
-    pub(crate) fn node(&self, id: &str) -> &Node {
         let mut nodes = self.nodes.iter();
-        nodes.find(|node| node.id == id).expect("it is one of ours")
+        let node = nodes.find(|node| node.id == owner.id);
+        node.expect("it is one of ours")
     }
 
     /// Moves a slot with all its keys.

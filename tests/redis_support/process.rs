@@ -1,9 +1,7 @@
 //! A process that ends with the test.
 
 use std::{
-    env,
-    ffi::OsStr,
-    fs,
+    env, fs,
     io::{BufRead, BufReader, ErrorKind, Write},
     net::{Ipv4Addr, TcpListener, UdpSocket},
     path::{Path, PathBuf},
@@ -55,13 +53,14 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Prepares the process of a program with a directory of its own, in which it will run.
-    pub(crate) fn new(home: PathBuf, program: &str, args: &[impl AsRef<OsStr>]) -> Self {
+    /// Prepares the process of a command with a directory of its own, in which it will run.
+    pub(crate) fn new(home: PathBuf, command: &Command) -> Self {
+        let program = command.get_program();
         let mut shell = Command::new("sh")
             .args(["-c", WATCHER, "watcher"])
             .arg(&home)
             .arg(program)
-            .args(args)
+            .args(command.get_args())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -71,7 +70,8 @@ impl Process {
         let mut watcher = Watcher { shell, answers };
         assert!(
             !watcher.answer().is_empty(),
-            "{program} is not in the PATH: install it, as `script/test` does on Debian"
+            "{} is not in the PATH: install it, as `script/test` does on Debian",
+            program.display()
         );
         let watcher = Mutex::new(watcher);
         Self { home, watcher }
@@ -94,7 +94,7 @@ impl Process {
         self.order("CONT");
     }
 
-    pub(super) fn home(&self) -> &Path {
+    pub(crate) fn home(&self) -> &Path {
         &self.home
     }
 

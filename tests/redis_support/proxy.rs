@@ -17,10 +17,7 @@ use tokio::{
         TcpListener, TcpStream,
         tcp::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::{
-        mpsc::{self, UnboundedReceiver, UnboundedSender},
-        watch,
-    },
+    sync::watch,
     task::{JoinHandle, JoinSet},
     time::{Instant, sleep_until},
 };
@@ -58,7 +55,7 @@ impl Proxy {
         format!("redis://{}", self.address)
     }
 
-    /// Delays all data from the server by `delay`, in order. This includes the data that are being delayed already.
+    /// Delays each reply from the server by at least `delay`, in order. This includes the reply that is being delayed already.
     pub(crate) fn delay(&self, delay: Duration) {
         self.faults.delay.send_replace(delay);
     }
@@ -109,9 +106,6 @@ struct Faults {
     refuse: AtomicBool,
 }
 
-/// The instant at which the server has sent something, and the data.
-type Late = (Instant, Vec<u8>);
-
 async fn accept(
     listener: TcpListener,
     to: SocketAddr,
@@ -136,21 +130,15 @@ async fn forward(client: TcpStream, to: SocketAddr, faults: Arc<Faults>) {
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (mut from_client, to_client) = client.into_split();
     let (from_server, mut to_server) = server.into_split();
-    let (sender, late) = mpsc::unbounded_channel();
     tokio::select! {
         _ = copy(&mut from_client, &mut to_server) => {}
-        () = async {
-            let _ = tokio::join!(receive(from_server, sender, &faults), deliver(late, to_client, faults.delay.subscribe()));
-        } => {}
+        _ = reply(from_server, to_client, &faults) => {}
     }
 }
 
-/// Reads replies until the server closes, or one is to be cut.
-async fn receive(
-    mut from: OwnedReadHalf,
-    replies: UnboundedSender<Late>,
-    faults: &Faults,
-) -> io::Result<()> {
+/// Passes on replies when they are due, until the server closes, or one is to be cut.
+async fn reply(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, faults: &Faults) -> io::Result<()> {
+    let mut delay = faults.delay.subscribe();
     let mut buffer = vec![0; 64 * 1024];
     loop {
         let count = from.read(&mut buffer).await?;
@@ -161,26 +149,14 @@ async fn receive(
             faults.replies_cut.fetch_add(1, SeqCst);
             return Ok(());
         }
-        let late = (Instant::now(), buffer[..count].to_vec());
-        replies.send(late).map_err(io::Error::other)?;
-    }
-}
-
-/// Writes replies when they are due, until there are no more.
-async fn deliver(
-    mut replies: UnboundedReceiver<Late>,
-    mut to: OwnedWriteHalf,
-    mut delay: watch::Receiver<Duration>,
-) -> io::Result<()> {
-    while let Some((sent, reply)) = replies.recv().await {
+        let received = Instant::now();
         loop {
-            let due = sent + *delay.borrow_and_update();
+            let due = received + *delay.borrow_and_update();
             tokio::select! {
                 () = sleep_until(due) => break,
                 changed = delay.changed() => changed.map_err(io::Error::other)?,
             }
         }
-        to.write_all(&reply).await?;
+        to.write_all(&buffer[..count]).await?;
     }
-    Ok(())
 }

@@ -13,22 +13,8 @@ const SERVICE: &str = "tollgate";
 /// Sets the periods of a sentinel, in milliseconds. The defaults are seconds. Once the master is down, sentinels ask the replicas every
 /// second, whatever is set, and may only promote one that was asked within five `PING-PERIOD`s. After a pause of `TILT-TRIGGER`,
 /// sentinels do nothing for 30 s, because their clock may have stepped. Here, such a pause only means that the machine is busy.
-const PERIODS: [&str; 14] = [
-    "SENTINEL",
-    "DEBUG",
-    "INFO-PERIOD",
-    "100",
-    "PING-PERIOD",
-    "300",
-    "ASK-PERIOD",
-    "100",
-    "PUBLISH-PERIOD",
-    "100",
-    "ELECTION-TIMEOUT",
-    "1000",
-    "TILT-TRIGGER",
-    "120000",
-];
+const PERIODS: &str = "SENTINEL DEBUG INFO-PERIOD 100 PING-PERIOD 300 ASK-PERIOD 100 \
+    PUBLISH-PERIOD 100 ELECTION-TIMEOUT 1000 TILT-TRIGGER 120000";
 
 /// The time without an answer after which a master counts as failed, in milliseconds: while it is being replaced, and otherwise.
 const HASTY: &str = "500";
@@ -107,13 +93,7 @@ impl Sentinels {
 
     fn set_patience(&self, millis: &str) {
         for sentinel in &self.sentinels {
-            sentinel.exec(&[
-                "SENTINEL",
-                "SET",
-                SERVICE,
-                "down-after-milliseconds",
-                millis,
-            ]);
+            set(sentinel, "down-after-milliseconds", millis);
         }
     }
 
@@ -153,14 +133,18 @@ impl Sentinels {
 fn start_sentinel(master: &str) -> Server {
     let sentinel = Server::start_with(&["--sentinel"]);
     sentinel.exec(&["SENTINEL", "MONITOR", SERVICE, "127.0.0.1", master, "2"]);
-    let set = ["SENTINEL", "SET", SERVICE];
-    sentinel.exec(&[&set[..], &["down-after-milliseconds", CALM]].concat());
-    sentinel.exec(&[&set[..], &["failover-timeout", "2000"]].concat());
+    set(&sentinel, "down-after-milliseconds", CALM);
+    set(&sentinel, "failover-timeout", "2000");
     // Before Redis 7, there is no such command, and sentinels need some seconds more.
     if !is_redis_6() {
-        sentinel.exec(&PERIODS);
+        sentinel.exec(&PERIODS.split(' ').collect::<Vec<_>>());
     }
     sentinel
+}
+
+/// Sets an option of a sentinel.
+fn set(sentinel: &Server, option: &str, value: &str) {
+    sentinel.exec(&["SENTINEL", "SET", SERVICE, option, value]);
 }
 
 /// The port of the master.

@@ -80,12 +80,13 @@ impl Server {
         let home = new_home();
         fs::write(home.join(CONFIG), "").expect("the directory is ours");
         let port = Port::claim();
-        let number = port.number().to_string();
-        let args = [&[CONFIG, "--port", &number], &OPTIONS[..], own].concat();
+        let mut command = Command::new("redis-server");
+        command.args([CONFIG, "--port", &port.number().to_string()]);
+        command.args(OPTIONS).args(own);
         let mut pairs = own.windows(2);
         let password = pairs.find(|pair| pair[0] == "--requirepass");
         Self {
-            process: Process::new(home, "redis-server", &args),
+            process: Process::new(home, &command),
             port,
             password: password.map(|pair| pair[1].to_owned()),
             is_up: AtomicBool::new(false),

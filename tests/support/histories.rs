@@ -1,15 +1,8 @@
 //! Runs random histories of a limit that changes, on a backend and on the models of the suite.
 
-use std::{
-    iter,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use tokio::task::JoinSet;
+use tokio::{sync::Semaphore, task::JoinSet};
 use tollgate::{
     Limit,
     backend::Backend,
@@ -38,20 +31,18 @@ pub(crate) async fn agree(backend: impl Backend, histories: u64) {
 }
 
 /// Runs a history for each number below a bound.
-async fn each<F>(histories: u64, history: impl Fn(u64) -> F + Clone + Send + Sync + 'static)
+async fn each<F>(histories: u64, history: impl Fn(u64) -> F)
 where
-    F: Future<Output = ()> + Send,
+    F: Future<Output = ()> + Send + 'static,
 {
-    let seeds = Arc::new(AtomicU64::new(0));
+    let seats = Arc::new(Semaphore::new(64));
     let mut tasks = JoinSet::new();
-    for _ in 0..64 {
-        let history = history.clone();
-        let seeds = Arc::clone(&seeds);
+    for seed in 0..histories {
+        let seat = Arc::clone(&seats).acquire_owned().await.unwrap();
+        let history = history(seed);
         tasks.spawn(async move {
-            let next = iter::repeat_with(|| seeds.fetch_add(1, Ordering::Relaxed));
-            for seed in next.take_while(|seed| *seed < histories) {
-                history(seed).await;
-            }
+            history.await;
+            drop(seat);
         });
     }
     tasks.join_all().await;

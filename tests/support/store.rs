@@ -63,7 +63,6 @@ struct StoreState {
     /// The limits that it was asked to admit.
     admissions: AtomicUsize,
     form: Form,
-    gates: Option<Gates>,
 }
 
 /// The kinds of stores, which differ while nothing fails.
@@ -77,6 +76,8 @@ enum Form {
     AtOnce,
     /// It has a circuit breaker of its own, which is closed.
     WithBreaker,
+    /// It decides and answers only as its gates let it.
+    Gated(Gates),
 }
 
 impl Store {
@@ -98,6 +99,13 @@ impl Store {
         Self::of(Form::WithBreaker)
     }
 
+    pub(crate) fn gated() -> Self {
+        Self::of(Form::Gated(Gates {
+            decide: Semaphore::new(0),
+            answer: Semaphore::new(0),
+        }))
+    }
+
     fn of(form: Form) -> Self {
         Self(Arc::new(StoreState {
             form,
@@ -105,16 +113,11 @@ impl Store {
         }))
     }
 
-    /// A store that decides and answers only as its gates let it.
-    pub(crate) fn gated() -> Self {
-        Self(Arc::new(StoreState {
-            gates: Some(Gates::default()),
-            ..StoreState::default()
-        }))
-    }
-
     pub(crate) fn gates(&self) -> &Gates {
-        self.0.gates.as_ref().expect("the store has gates")
+        match &self.0.form {
+            Form::Gated(gates) => gates,
+            form => panic!("{form:?} has no gates"),
+        }
     }
 
     /// Sets what happens to calls from now on.
@@ -153,6 +156,19 @@ impl Store {
         match only {
             Some(only) if only != operation => Fate::Works,
             _ => fate,
+        }
+    }
+
+    /// Lets other tasks run, or waits at a gate.
+    async fn pause(&self, gate: fn(&Gates) -> &Semaphore) {
+        match &self.0.form {
+            Form::Yields(turns) => {
+                for _ in 0..*turns {
+                    yield_now().await;
+                }
+            }
+            Form::Gated(gates) => gate(gates).acquire().await.unwrap().forget(),
+            Form::Plain | Form::AtOnce | Form::WithBreaker => {}
         }
     }
 
@@ -197,24 +213,10 @@ impl Store {
 impl Backend for Store {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let calls = 1 + self.0.calls.fetch_add(1, Ordering::SeqCst);
-        let turns = match self.0.form {
-            Form::Yields(turns) => turns,
-            _ => 0,
-        };
-        for _ in 0..turns {
-            yield_now().await;
-        }
-        if let Some(gates) = &self.0.gates {
-            gates.decide.acquire().await.unwrap().forget();
-        }
+        self.pause(|gates| &gates.decide).await;
         self.0.operations.lock().unwrap().push(batch.operation);
         let answer = self.react(batch, calls).await;
-        if let Some(gates) = &self.0.gates {
-            gates.answer.acquire().await.unwrap().forget();
-        }
-        for _ in 0..turns {
-            yield_now().await;
-        }
+        self.pause(|gates| &gates.answer).await;
         answer
     }
 
@@ -249,15 +251,6 @@ impl Backend for Store {
 pub(crate) struct Gates {
     pub(crate) decide: Semaphore,
     pub(crate) answer: Semaphore,
-}
-
-impl Default for Gates {
-    fn default() -> Self {
-        Self {
-            decide: Semaphore::new(0),
-            answer: Semaphore::new(0),
-        }
-    }
 }
 
 impl Gates {

@@ -4,7 +4,8 @@ use std::{
     fs,
     net::{Ipv4Addr, TcpStream},
     path::Path,
-    sync::{Condvar, Mutex},
+    process,
+    sync::{Condvar, LazyLock, Mutex},
     thread,
 };
 
@@ -27,21 +28,28 @@ use crate::{
 pub(crate) struct Browser {
     /// There is one until this is dropped.
     session: Option<Session>,
-    _turn: Turn,
 }
 
-/// The browsers that tests have left. They end with the process.
-static LEFT: Mutex<Vec<Session>> = Mutex::new(Vec::new());
+/// The browsers that no test uses, of as many as there are processors: each takes one for itself. Those that have started end
+/// with the process.
+static FREE: LazyLock<Mutex<Vec<Option<Session>>>> = LazyLock::new(|| {
+    let most = thread::available_parallelism().map_or(1, usize::from);
+    Mutex::new((0..most).map(|_| None).collect())
+});
+static RETURNED: Condvar = Condvar::new();
 
 impl Browser {
     /// Takes a browser that another test has left, or starts one.
     pub(crate) fn start() -> Self {
-        let turn = Turn::wait();
-        let left = LEFT.lock().unwrap().pop();
-        Self {
-            session: Some(left.unwrap_or_else(Session::start)),
-            _turn: turn,
-        }
+        let free = FREE.lock().unwrap();
+        let mut free = RETURNED.wait_while(free, |free| free.is_empty()).unwrap();
+        let started = free.iter().position(Option::is_some);
+        let session = free.swap_remove(started.unwrap_or(0));
+        drop(free);
+        // It is returned even if it does not start.
+        let mut browser = Self { session };
+        browser.session.get_or_insert_with(Session::start);
+        browser
     }
 
     fn client(&self) -> &Client {
@@ -155,11 +163,9 @@ impl Browser {
 impl Drop for Browser {
     fn drop(&mut self) {
         let session = self.session.take().filter(|_| !thread::panicking());
-        if let Some(session) = session
-            && block_on(session.renew()).is_ok()
-        {
-            LEFT.lock().unwrap().push(session);
-        }
+        let renewed = session.filter(|session| block_on(session.renew()).is_ok());
+        FREE.lock().unwrap().push(renewed);
+        RETURNED.notify_one();
     }
 }
 
@@ -173,11 +179,9 @@ struct Session {
 impl Session {
     fn start() -> Self {
         let port = Port::claim();
-        let args = [
-            format!("--port={}", port.number()),
-            "--enable-chrome-logs".to_owned(),
-        ];
-        let driver = Process::new(new_home(), "chromedriver", &args);
+        let mut command = process::Command::new("chromedriver");
+        command.arg(format!("--port={}", port.number()));
+        let driver = Process::new(new_home(), command.arg("--enable-chrome-logs"));
         driver.start();
         let address = (Ipv4Addr::LOCALHOST, port.number());
         eventually("chromedriver listens", || {
@@ -272,32 +276,6 @@ impl WebDriverCompatibleCommand for Command {
 
     fn method_and_body(&self, _: &Url) -> (Method, Option<String>) {
         (Method::POST, Some(self.body.to_string()))
-    }
-}
-
-/// One of the browsers that run at a time: as many as there are processors. Each takes one for itself.
-struct Turn;
-
-static RUNNING: Mutex<usize> = Mutex::new(0);
-static ENDED: Condvar = Condvar::new();
-
-impl Turn {
-    fn wait() -> Self {
-        let most = thread::available_parallelism().map_or(1, usize::from);
-        let running = RUNNING.lock().unwrap();
-        *ENDED
-            .wait_while(running, |running| *running >= most)
-            .unwrap() += 1;
-        Self
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        if let Ok(mut running) = RUNNING.lock() {
-            *running -= 1;
-        }
-        ENDED.notify_one();
     }
 }
 

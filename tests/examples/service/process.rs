@@ -37,7 +37,7 @@ impl Service {
     pub(crate) fn start_on(defaults: &str, args: &[&str]) -> Self {
         let defaults = file(defaults);
         let first = ["--listen", "127.0.0.1:0", "--defaults", &defaults];
-        let program = Program::start_heard("service", &[&first[..], args].concat());
+        let program = Program::start("service", &[&first[..], args].concat());
         let server = program.next_server();
         Self { program, server }
     }
