@@ -1,7 +1,8 @@
 //! Corrections of charges, and a charge that is refunded when it is dropped.
 
-use std::task::Poll;
+use std::{sync::Arc, task::Poll};
 
+use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::watch};
 use tracing::{Instrument, instrument::WithSubscriber};
 
@@ -99,41 +100,65 @@ impl Limiter {
     }
 }
 
-/// The number of charges and corrections that go on even if their callers stop waiting.
+/// The number of charges and corrections that are under way and for which no caller waits.
 #[derive(Debug, Default)]
-pub(super) struct DetachedWork(watch::Sender<usize>);
+pub(super) struct UnattendedWork(watch::Sender<usize>);
 
-impl DetachedWork {
-    /// Waits until none is running.
+impl UnattendedWork {
+    /// Waits until there is none.
     pub(super) async fn ended(&self) {
         let mut running = self.0.subscribe();
         // This cannot fail, because `self` owns the sender.
         let _ = running.wait_for(|running| *running == 0).await;
     }
 
-    fn count(&self) -> RunningWork {
+    fn count(&self) -> Counted {
         self.0.send_modify(|running| *running += 1);
-        RunningWork(self.0.clone())
+        Counted(self.0.clone())
     }
 }
 
-struct RunningWork(watch::Sender<usize>);
+/// Unattended work that is under way.
+struct Counted(watch::Sender<usize>);
 
-impl Drop for RunningWork {
+impl Drop for Counted {
     fn drop(&mut self) {
         self.0.send_modify(|running| *running -= 1);
     }
 }
 
+/// A caller that waits for a charge. If it leaves, it counts the charge as unattended.
+struct WaitingCaller<'a> {
+    unattended: &'a UnattendedWork,
+    /// The charge has this, too, so it counts until it has ended.
+    counted: Arc<Mutex<Option<Counted>>>,
+    is_answered: bool,
+}
+
+impl Drop for WaitingCaller<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            *self.counted.lock() = Some(self.unattended.count());
+        }
+    }
+}
+
 impl Limiter {
-    /// Runs a charge or a correction to its end, even if its caller stops waiting. [`close`](Self::close) waits for it, and for what
-    /// dropping its output detaches.
+    /// Runs a charge to its end, even if its caller leaves. [`close`](Self::close) then waits for it, and for the refunds with which
+    /// its output is dropped.
     pub(crate) async fn detached<T: Send + 'static>(
         &self,
-        work: impl Future<Output = T> + Send + 'static,
+        charge: impl Future<Output = T> + Send + 'static,
     ) -> T {
-        let running = self.shared.detached_work.count();
-        let (output, _running) = detached(async move { (work.await, running) }).await;
+        let counted = Arc::default();
+        let mut caller = WaitingCaller {
+            unattended: &self.shared.unattended,
+            counted: Arc::clone(&counted),
+            is_answered: false,
+        };
+        // If the caller has left, the output is dropped first, and then the count.
+        let (output, _counted) = detached(async move { (charge.await, counted) }).await;
+        caller.is_answered = true;
         output
     }
 
@@ -150,7 +175,7 @@ impl Limiter {
         let runtime = current.as_ref().or(runtime);
         let _entered = runtime.map(Handle::enter);
         if let (Poll::Pending, Some(runtime)) = (begin(&mut correction), runtime) {
-            let counted = self.shared.detached_work.count();
+            let counted = self.shared.unattended.count();
             let rest = async move {
                 let _counted = counted;
                 correction.await;

@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 pub use self::permits::Permit;
-use self::{correction::DetachedWork, permit_keeper::PermitKeeper};
+use self::{correction::UnattendedWork, permit_keeper::PermitKeeper};
 pub(crate) use self::{
     correction::{Correction, PendingRefund},
     decide::{BoxedLimiterError, Members, owned},
@@ -88,7 +88,7 @@ struct LimiterState {
     users: Mutex<Vec<Weak<dyn LimitsUser>>>,
     durations: Durations,
     permits: Arc<PermitKeeper>,
-    detached_work: DetachedWork,
+    unattended: UnattendedWork,
 }
 
 impl Limiter {
@@ -122,7 +122,7 @@ impl Limiter {
             users: Mutex::default(),
             durations: Durations::default(),
             permits: Arc::default(),
-            detached_work: DetachedWork::default(),
+            unattended: UnattendedWork::default(),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -147,8 +147,8 @@ impl Limiter {
         self.shared.backend.stats()
     }
 
-    /// Gives back all permits, and the units that a [`Lease`](crate::backend::Lease) has charged ahead. Waits for the charges and
-    /// refunds of callers that have left, which run in the background. Await this before the process ends.
+    /// Gives back all permits, and the units that a [`Lease`](crate::backend::Lease) has charged ahead. Waits until charges are
+    /// refunded whose requests have ended or whose callers have left. Await this before the process ends.
     ///
     /// The limiter can still decide after that. If this future is dropped, units that it has not given back stay charged.
     ///
@@ -157,8 +157,10 @@ impl Limiter {
     /// If the store does not answer. Units that could not be given back stay charged until they come back with time. Permits are
     /// tried again in the background, and at once if this is called again.
     pub async fn close(&self) -> Result<(), LimiterError> {
+        // A charge that is still at the store can leave permits, and a permit that is given back a correction.
+        self.shared.unattended.ended().await;
         let released = self.shared.permits.close().await;
-        self.shared.detached_work.ended().await;
+        self.shared.unattended.ended().await;
         let closed = self.shared.backend.close().await;
         released.and(closed.map_err(LimiterError::Backend))
     }

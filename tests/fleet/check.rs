@@ -220,14 +220,16 @@ impl BucketHistory<'_> {
     /// lets others pass if it is of a rate, because time gives tokens back as well, or if the store has lost the charge in
     /// between, or the bucket was reset.
     fn came_back(&self, given_back: &[(&AskRecord, u64)], from: u64) -> u64 {
-        // What gives back a charge that the store has lost gives back units of another one. The refund of that gives back those of
+        // The refund of a charge that the store has lost gives back units of another one. The refund of that gives back those of
         // a third.
-        let gives_back_others = given_back
+        let is_lost = |asked: &AskRecord, at: u64| self.losses(asked.begun, at) > 0;
+        let mut refunds = given_back
             .iter()
-            .any(|(asked, at)| self.losses(asked.begun, *at) > 0);
+            .filter(|(asked, _)| asked.refunded.is_some());
+        let refunds_others = refunds.any(|(asked, at)| is_lost(asked, *at));
         let came_back = given_back.iter().filter(|(asked, at)| {
             let was_before = self.terms.is_rate() && asked.begun < from;
-            *at >= from && (was_before || gives_back_others)
+            *at >= from && (was_before || refunds_others || is_lost(asked, *at))
         });
         came_back.map(|(asked, _)| u64::from(asked.ask.cost)).sum()
     }
@@ -264,7 +266,9 @@ impl BucketHistory<'_> {
                 let back = denial.begun.saturating_sub(*ended) * u64::from(count);
                 most * period + back < (since(*begun) + cost) * period
             }),
-            Kind::Window { span } => since(denial.begun.saturating_sub(span)) + cost <= most,
+            Kind::Window { span } | Kind::Quota { span } => {
+                since(denial.begun.saturating_sub(span)) + cost <= most
+            }
             Kind::AtOnce { .. } => false,
         }
     }

@@ -86,7 +86,12 @@ fn terms(lease: bool, random: &mut Random) -> Terms {
         }
         1 => {
             let span = random.within(300, 3_000);
-            (20, Kind::Window { span })
+            let kind = if span.is_multiple_of(2) {
+                Kind::Window { span }
+            } else {
+                Kind::Quota { span }
+            };
+            (20, kind)
         }
         _ => {
             let count = random.units(1, 20);

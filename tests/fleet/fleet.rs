@@ -57,13 +57,29 @@ pub(crate) fn run(plan: &Plan) -> (Vec<String>, Vec<String>) {
 impl Fleet {
     async fn play(&mut self, plan: &Plan) {
         for (at, event) in &plan.events {
-            sleep_until(self.clock.instant(*at)).await;
+            self.pass(*at).await;
             self.happen(event.clone());
         }
-        sleep_until(self.clock.instant(plan.setup.end + 3 * SECOND)).await;
-        for process in 0..self.processes.len() {
-            self.start(process);
+        self.pass(plan.setup.end + 3 * SECOND).await;
+    }
+
+    /// Lets time pass. Processes that were killed start again in between.
+    async fn pass(&mut self, until: u64) {
+        while let Some((at, process)) = self.next_start()
+            && at <= until
+        {
+            sleep_until(self.clock.instant(at)).await;
+            self.processes[process] = Process::start(process, &self.network);
+            self.network.record().restarts.push((at, process));
         }
+        sleep_until(self.clock.instant(until)).await;
+    }
+
+    /// Returns when a process starts again next, and which one.
+    fn next_start(&self) -> Option<(u64, usize)> {
+        let processes = self.processes.iter().enumerate();
+        let starts = processes.filter_map(|(index, process)| Some((process.down_until?, index)));
+        starts.min()
     }
 
     fn happen(&mut self, event: Event) {
@@ -100,7 +116,6 @@ impl Fleet {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.start(process);
         let process = &mut self.processes[process];
         if process.down_until.is_none() {
             process.tasks.spawn(task(process.caller.clone()));
@@ -108,20 +123,11 @@ impl Fleet {
     }
 
     fn kill(&mut self, process: usize, until: u64) {
+        if self.processes[process].down_until.is_some() {
+            return;
+        }
         self.processes[process].kill(until);
         let workers = &mut self.network.record().workers;
         workers.retain(|_, worker| worker.process != process);
-    }
-
-    /// Starts a process again if it was killed and has been away for long enough.
-    fn start(&mut self, process: usize) {
-        let now = self.network.now();
-        if self.processes[process]
-            .down_until
-            .is_some_and(|until| until <= now)
-        {
-            self.processes[process] = Process::start(process, &self.network);
-            self.network.record().restarts.push((now, process));
-        }
     }
 }

@@ -176,7 +176,8 @@ impl Network {
                 }
                 asked.push((key, member.cost(), answer.passed));
             }
-            let (operation, now) = (batch.operation, self.now());
+            let now = self.now();
+            let operation = batch.operation;
             state
                 .trace
                 .push(format!("{now}: {operation:?} {asked:?} by {process}"));

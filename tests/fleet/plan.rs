@@ -172,7 +172,7 @@ pub(crate) enum Fault {
     Repeats { nth: u64, after: u64 },
     /// Every nth message about permits arrives after this delay, and others overtake it.
     Late { nth: u64, after: u64 },
-    /// A process dies, and starts again when it is called after this time.
+    /// A process dies, and starts again after this time.
     Kill(usize, u64),
     /// The clocks of all processes are put forward.
     Clock(i64),

@@ -30,7 +30,7 @@ pub(crate) struct Process {
     /// The tasks of callers.
     pub(crate) tasks: JoinSet<()>,
     is_alive: Arc<AtomicBool>,
-    /// When it may start again, if it was killed.
+    /// When it starts again, if it was killed.
     pub(crate) down_until: Option<u64>,
 }
 

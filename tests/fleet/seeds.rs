@@ -75,8 +75,11 @@ pub(crate) fn repeat() {
 fn problems(plan: &Plan) -> Vec<String> {
     match catch_unwind(AssertUnwindSafe(|| fleet::run(plan).0)) {
         Ok(problems) => problems,
-        // Its message is printed already.
-        Err(_) => vec!["a panic".to_owned()],
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref().copied());
+            vec![format!("a panic: {}", text.unwrap_or_default())]
+        }
     }
 }
 
@@ -103,8 +106,9 @@ fn shortened(mut plan: Plan) -> Plan {
     const TRIES: usize = 500;
     let mut tries = 0;
     let mut part = plan.events.len().div_ceil(2);
-    while part > 0 {
+    while part > 0 && tries < TRIES {
         let mut begin = 0;
+        let mut is_shorter = false;
         while begin < plan.events.len() && tries < TRIES {
             let end = (begin + part).min(plan.events.len());
             let mut fewer = plan.clone();
@@ -114,9 +118,12 @@ fn shortened(mut plan: Plan) -> Plan {
                 begin = end;
             } else {
                 plan = fewer;
+                is_shorter = true;
             }
         }
-        part /= 2;
+        if !is_shorter {
+            part /= 2;
+        }
     }
     plan
 }

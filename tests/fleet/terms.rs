@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::Limit;
+use tollgate::{Limit, quota::Per};
 
 /// A limit.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +23,10 @@ pub(crate) enum Kind {
     Window {
         span: u64,
     },
+    /// Of periods that each begin with the first request after the last one.
+    Quota {
+        span: u64,
+    },
     /// Permits, each for `hold` unless it is renewed.
     AtOnce {
         hold: u64,
@@ -36,6 +40,7 @@ impl Terms {
         match self.kind {
             Kind::Rate { count, period } => Limit::new(most, count, time(period)).unwrap(),
             Kind::Window { span } => Limit::window(most, time(span)),
+            Kind::Quota { span } => Limit::quota(most, Per::first_use(time(span))),
             Kind::AtOnce { hold } => Limit::concurrent(most).hold(time(hold)),
         }
     }
@@ -62,6 +67,8 @@ impl Terms {
         match self.kind {
             Kind::Rate { count, period } => most + time * u64::from(count) / period,
             Kind::Window { span } => most * (time / span + 1),
+            // A time of one span touches up to three periods: the end of one, a whole one, and the first instant of the next.
+            Kind::Quota { span } => most * (time / span + 2),
             Kind::AtOnce { .. } => u64::MAX,
         }
     }

@@ -203,7 +203,7 @@ async fn leased_limit_shows_its_burst_and_what_its_process_holds_or_the_store_ha
     let limits = Limits::builder().limit(name, Limit::per_minute(60).burst(100));
     let leases = Lease::new(Store::new(Fate::Takes(answers_after)), 4);
     let layer = layer(&Limiter::new(limits.build().unwrap(), leases));
-    // The store decides with 60, and charges ten ahead for the second request.
+    // The store keeps 60 of the 100, because each of four processes may charge ten ahead. This one does so for its second request.
     for left in ["r=59;t=1", "r=58;t=1", "r=9", "r=8"] {
         let policy = "\"requests\";q=100;w=100";
         let state = format!("\"requests\";{left}");

@@ -16,8 +16,8 @@ use tokio::{
     net::TcpStream,
 };
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, backend::Backend, key::Everyone,
-    layer::Assessment, limiter::Permit,
+    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, backend::Backend,
+    clock::TokioClock, key::Everyone, layer::Assessment, limiter::Permit,
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
 
@@ -187,6 +187,25 @@ async fn permits_of_clients_that_disconnect_are_given_back_at_any_await() {
         assert_eq!(left(&limiter).await, 1, "{polls} polls");
     }
     assert!((1..39).contains(&answered), "{answered}");
+}
+
+#[tokio::test]
+async fn close_waits_for_permits_of_clients_that_left_before_the_store_decided() {
+    let store = Store::gated();
+    let limiter_of_store = limiter(store.clone());
+    let service = layer(&limiter_of_store).layer(service_fn(|_: Request<Empty<Bytes>>| async {
+        Ok::<_, Infallible>(Response::new(full("")))
+    }));
+    let mut asked = Box::pin(service.oneshot(request()));
+    assert!(poll(asked.as_mut()).is_pending());
+    drop(asked);
+    let mut closed = pin!(limiter_of_store.close());
+    assert!(poll(closed.as_mut()).is_pending());
+    store.gates().open();
+    closed.await.unwrap();
+    let stored = limiter(store.memory()).with_clock(TokioClock::default());
+    let bucket = bucket(&stored, "exports", "everyone").await;
+    assert_eq!(bucket.remaining(), Some(1));
 }
 
 /// Upgrades a connection, and keeps the permits of all layers around it.

@@ -212,7 +212,7 @@ async fn each_process_beyond_the_number_may_admit_its_share_too_much() {
         for limiter in &fleet {
             spend(limiter, one()).await;
             spend(limiter, one()).await;
-            // All that was charged comes back at the store.
+            // The store's bucket is full again after that.
             sleep(100 * MS).await;
         }
         // Nothing is charged ahead where the store answers at once.

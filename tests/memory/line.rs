@@ -66,9 +66,11 @@ async fn callers_start_in_order_each_at_its_instant() {
 async fn line_starts_at_most_the_burst_and_what_comes_back_between_two_instants() {
     let mut is_reached = false;
     for seed in 0..100 {
-        let (clock, mut random) = (ManualClock::default(), Random(seed));
+        let mut random = Random(seed);
+        let clock = ManualClock::default();
         let limit = line_of(LINE, clock.clone(), MemoryBackend::new());
-        let (mut now, mut starts) = (Duration::ZERO, Vec::new());
+        let mut now = Duration::ZERO;
+        let mut starts = Vec::new();
         for _ in 0..200 {
             let pause = T * random.units(0, 15) / 10;
             clock.advance(pause);
@@ -164,6 +166,18 @@ async fn close_waits_for_callers_that_left_and_for_their_refunds() {
         closed.await.unwrap();
         assert_eq!(counts(&store), (1, 1), "{is_decided}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_does_not_wait_for_a_caller_that_is_only_not_polled() {
+    let store = Store::gated();
+    let limit = line(store.clone());
+    let mut caller = Box::pin(limit.acquire("a"));
+    assert!(poll(caller.as_mut()).is_pending());
+    store.gates().open();
+    limit.limiter().close().await.unwrap();
+    assert!(caller.await.unwrap().allowed());
+    assert_eq!(counts(&store), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -55,7 +55,7 @@ async fn values_that_the_backend_cannot_keep_are_an_error_of_the_batch() {
 
 /// What `docs/algorithms.md` says of the state of a client.
 #[test]
-fn history_has_8_bytes_for_each_unit_of_a_window_and_24_for_each_permit() {
+fn limit_is_refused_whose_history_of_8_bytes_per_unit_or_24_per_permit_cannot_fit() {
     for (limit, bytes) in [
         (Limit::window(50, Duration::from_secs(60)), 50 * 8),
         (Limit::concurrent(50), 50 * 24),

@@ -108,10 +108,10 @@ async fn expect_life(
     let key = server.key_of(bucket).unwrap();
     let expires: u64 = server.query(&["EVAL", EXPIRES, "1", &key]);
     let end = server.time() / 1000;
-    // Time can pass within a script.
+    // The server's clock goes on while a script runs, so the key may live longer by that time, and by a rounded millisecond.
     let charged = expires - secs * 1000;
     assert!(
-        (begin - 5000..=end + 5000).contains(&charged),
+        (begin - 1..=end + 5000).contains(&charged),
         "{key}, {secs} s: {charged}"
     );
 }

@@ -53,7 +53,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Prepares the process of a command with a directory of its own, in which it will run.
+    /// Prepares a process with a directory of its own, in which it will run. Of the command, only its program and arguments count.
     pub(crate) fn new(home: PathBuf, command: &Command) -> Self {
         let program = command.get_program();
         let mut shell = Command::new("sh")

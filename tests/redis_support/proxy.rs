@@ -55,7 +55,7 @@ impl Proxy {
         format!("redis://{}", self.address)
     }
 
-    /// Delays each reply from the server by at least `delay`, in order. This includes the reply that is being delayed already.
+    /// Delays what the server sends, one read after the other, by at least `delay` each. This includes what is being delayed already.
     pub(crate) fn delay(&self, delay: Duration) {
         self.faults.delay.send_replace(delay);
     }

@@ -148,26 +148,52 @@ fn bounds_count_the_periods_that_clocks_shorten() {
     assert_eq!(most(Per::Month, 28 * 24), Some(20));
 }
 
-/// Returns a zone of a database in which it has these rules.
+/// Returns a zone of a database with these rules, and none before.
 fn with_rules(rules: &str) -> Zone {
-    let mut header = b"TZif2".to_vec();
-    header.extend([0; 15]);
-    // One kind of local time, and the name of it, which is empty.
-    for count in [0_u32, 0, 0, 0, 1, 1] {
-        header.extend(count.to_be_bytes());
-    }
-    header.extend([0; 6 + 1]);
-    let file = [&header, &header, format!("\n{rules}\n").as_bytes()].concat();
+    with_changes(&[], rules)
+}
+
+/// Returns a zone of a database: that of UTC until the first change, each with the offset from then on, both in seconds; and the
+/// rules after the last change.
+fn with_changes(changes: &[(i64, i32)], rules: &str) -> Zone {
+    let count = u8::try_from(changes.len()).unwrap();
+    let block = |bytes_of_time: usize| {
+        let mut block = b"TZif2".to_vec();
+        block.extend([0; 15]);
+        // Each offset is a kind of local time. They share a name, which is empty.
+        for number in [0, 0, 0, u32::from(count), u32::from(count) + 1, 1] {
+            block.extend(number.to_be_bytes());
+        }
+        for (at, _) in changes {
+            block.extend(&at.to_be_bytes()[8 - bytes_of_time..]);
+        }
+        block.extend(1..=count);
+        for (_, offset) in [(0, 0)].iter().chain(changes) {
+            block.extend(offset.to_be_bytes());
+            block.extend([0; 2]);
+        }
+        block.push(0);
+        block
+    };
+    let rules = format!("\n{rules}\n").into_bytes();
+    let file = [block(4), block(8), rules].concat();
     Zone::of(TimeZone::tzif("Test/City", &file).unwrap()).unwrap()
 }
 
 /// Files of the first version have no rules for the time after their last change.
 #[test]
 fn zone_without_rules_for_the_future_stays_as_it_is() {
-    let zone = with_rules("");
-    assert_eq!(zone.drift_us(), 0);
-    let day = Per::Day.by_clock(LocalClock::Zone(zone)).unwrap();
-    assert_eq!(day.end(5), Per::Day.end(5));
+    const HOUR: u64 = 3_600_000_000;
+    let day = |zone| Per::Day.by_clock(LocalClock::Zone(zone)).unwrap();
+    let always_utc = with_rules("");
+    assert_eq!(always_utc.drift_us(), 0);
+    assert_eq!(day(always_utc).end(5), Per::Day.end(5));
+    // On the first midnight of 1971, clocks skip an hour.
+    let new_year = 365 * 24 * HOUR;
+    let changed = with_changes(&[(365 * 24 * 3600, 3600)], "");
+    assert_eq!(changed.drift_us(), HOUR);
+    assert_eq!(day(changed).end(new_year - 1), new_year);
+    assert_eq!(day(changed).end(new_year), new_year + 23 * HOUR);
 }
 
 #[test]
