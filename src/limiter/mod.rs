@@ -147,8 +147,8 @@ impl Limiter {
         self.shared.backend.stats()
     }
 
-    /// Gives back all permits, and the units that a [`Lease`](crate::backend::Lease) has charged ahead. Waits until charges are
-    /// refunded whose requests have ended or whose callers have left. Await this before the process ends.
+    /// Gives back all permits, and the units that a [`Lease`](crate::backend::Lease) has charged ahead. Waits for the refunds
+    /// of charges whose requests have ended or whose callers have left. Await this before the process ends.
     ///
     /// The limiter can still decide after that. If this future is dropped, units that it has not given back stay charged.
     ///

@@ -185,7 +185,7 @@ impl Caller {
             bucket,
             process: self.process,
             permit,
-            left: None,
+            left_at: None,
         };
         self.network.record().workers.insert(number, worker(None));
         let limit = self.limiter.limit(NAMES[bucket.0]).unwrap();
@@ -205,7 +205,7 @@ impl Caller {
         sleep(Duration::from_millis(work.lasts)).await;
         let now = self.network.now();
         let left = Worker {
-            left: Some(now),
+            left_at: Some(now),
             ..worker(None)
         };
         let worker = self.network.record().workers.insert(number, left);
@@ -238,8 +238,8 @@ impl Caller {
         let record = self.network.record();
         let others = record.workers.values().filter(|worker| {
             // Permits of those that have left can be on their way back.
-            let may_have_permit = match (worker.left, &worker.permit) {
-                (Some(left), _) => left + 60 >= begun,
+            let may_have_permit = match (worker.left_at, &worker.permit) {
+                (Some(left_at), _) => left_at + 60 >= begun,
                 (None, Some(permit)) => permit.is_held(),
                 (None, None) => true,
             };

@@ -73,7 +73,7 @@ impl Fleet {
     }
 
     /// The free units of a bucket, if the store says so.
-    async fn left(&self, (limit, id): Bucket) -> Option<u32> {
+    async fn free_units(&self, (limit, id): Bucket) -> Option<u32> {
         let bucket = Transaction::new(NAMES[limit], id);
         let seen = self.processes[0].caller.limiter.peek(&bucket).await;
         seen.ok()?.remaining()
@@ -123,7 +123,7 @@ impl Fleet {
                 if !terms.is_at_once() {
                     continue;
                 }
-                let left = self.left((limit, id)).await;
+                let left = self.free_units((limit, id)).await;
                 if left != Some(terms.most) {
                     self.problem(format!(
                         "{left:?} permits of {limit}, {id} are free at the end"
@@ -299,7 +299,7 @@ impl BucketHistory<'_> {
         let processes = self.fleet.setup().processes;
         let burst = self.terms.most;
         let part = (burst / 5).min((burst - 1) / (2 * processes));
-        let left = self.fleet.left(self.bucket).await.unwrap();
+        let left = self.fleet.free_units(self.bucket).await.unwrap();
         let granted = self.granted();
         if !self.terms.leased || left + granted >= burst - part * processes {
             return None;

@@ -42,7 +42,7 @@ pub(crate) struct Worker {
     pub(crate) bucket: Bucket,
     pub(crate) process: usize,
     pub(crate) permit: Option<Permit>,
-    pub(crate) left: Option<u64>,
+    pub(crate) left_at: Option<u64>,
 }
 
 impl Record {
