@@ -157,7 +157,7 @@ impl Limiter {
     /// If the store does not answer. Units that could not be given back stay charged until they come back with time. Permits are
     /// tried again in the background, and at once if this is called again.
     pub async fn close(&self) -> Result<(), LimiterError> {
-        // A charge that is still at the store can leave permits, and a permit that is given back a correction.
+        // A charge that is still at the store can take permits, and giving these back can be a correction.
         self.shared.unattended.ended().await;
         let released = self.shared.permits.close().await;
         self.shared.unattended.ended().await;

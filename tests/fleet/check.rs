@@ -106,7 +106,7 @@ impl Fleet {
         let begins = self.log.count("deciding without it");
         let ends = self.log.count("answers again");
         let restarts = self.network.record().restarts.len();
-        // Those that were killed could not log the end.
+        // Killed processes could not log the end.
         if ends > begins || ends + restarts < begins {
             self.problem(format!("{begins} outages are logged, and {ends} ends"));
         }
@@ -142,7 +142,7 @@ impl Fleet {
     }
 }
 
-/// What was asked of one bucket, and the answers.
+/// The questions to one bucket, and their answers.
 struct BucketHistory<'a> {
     fleet: &'a Fleet,
     record: &'a Record,
@@ -216,9 +216,9 @@ impl BucketHistory<'_> {
         (losses.count() + resets.count()) as u64
     }
 
-    /// What came back after a time, in refunds or from denied batches over several slots, although it was charged before. That
-    /// lets others pass if it is of a rate, because time gives tokens back as well, or if the store has lost the charge in
-    /// between, or the bucket was reset.
+    /// The units of earlier charges that came back after a time, by refunds or from denied batches over several slots. Others can
+    /// pass with them if time has given the tokens of a rate back as well, or if the store has lost the charge in between, or if the
+    /// bucket was reset.
     fn came_back(&self, given_back: &[(&AskRecord, u64)], from: u64) -> u64 {
         // The refund of a charge that the store has lost gives back units of another one. The refund of that gives back those of
         // a third.
@@ -250,7 +250,7 @@ impl BucketHistory<'_> {
             (is_tried || asked.granted_by.is_some()).then_some((asked.begun, ended, units))
         });
         let charges: Vec<_> = charges.collect();
-        // What could have been charged between a time and the denial.
+        // The most that can have been charged between a time and the denial.
         let since = |from: u64| {
             let charges = charges.iter();
             let charges =
@@ -293,9 +293,9 @@ impl BucketHistory<'_> {
         ))
     }
 
-    /// What processes have charged ahead is back once they have closed.
+    /// Processes give back the units that they have charged ahead when they close.
     async fn charged_ahead(&self) -> Option<String> {
-        // What is left does not include the parts that processes may charge ahead.
+        // The free units do not include the parts that processes may charge ahead.
         let processes = self.fleet.setup().processes;
         let burst = self.terms.most;
         let part = (burst / 5).min((burst - 1) / (2 * processes));

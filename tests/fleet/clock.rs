@@ -36,7 +36,7 @@ impl SimulatedClock {
         self.begun + Duration::from_millis(at)
     }
 
-    /// What the clock shows, in microseconds since the Unix epoch.
+    /// The clock's time, in microseconds since the Unix epoch.
     pub(crate) fn now(&self) -> u64 {
         let ahead = self.steps.lock().unwrap().last().unwrap().1;
         (EPOCH + self.world()).saturating_add_signed(ahead) * 1_000

@@ -58,7 +58,7 @@ impl Backend for Link {
                 }
             }
         }
-        // What is sent arrives, whether somebody waits for the answer or not.
+        // A message arrives, whether somebody waits for its answer or not.
         let travel = tokio::spawn(self.clone().travel(message, late, copy));
         match timeout(PATIENCE, travel).await {
             Ok(answer) => answer.expect("it does not panic"),

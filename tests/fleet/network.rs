@@ -24,7 +24,7 @@ use crate::{
     record::Record,
 };
 
-/// What all processes of a fleet share: the store, the connections to it, and the record of what they were answered.
+/// The store, the connections to it, and the record of its answers, which all processes of a fleet share.
 #[derive(Debug)]
 pub(crate) struct Network {
     pub(crate) plan: Plan,

@@ -19,7 +19,7 @@ pub(crate) struct Record {
     pub(crate) problems: Vec<String>,
 }
 
-/// What a call asked of one bucket, and the answer.
+/// A question of a call to one bucket, and the answer.
 #[derive(Debug)]
 pub(crate) struct AskRecord {
     pub(crate) call: usize,

@@ -30,8 +30,7 @@ pub(crate) struct Browser {
     session: Option<Session>,
 }
 
-/// The browsers that no test uses, of as many as there are processors: each takes one for itself. Those that have started end
-/// with the process.
+/// The browsers that are free. There are as many as processors, and each test takes one for itself. They end with the process.
 static FREE: LazyLock<Mutex<Vec<Option<Session>>>> = LazyLock::new(|| {
     let most = thread::available_parallelism().map_or(1, usize::from);
     Mutex::new((0..most).map(|_| None).collect())
