@@ -237,7 +237,7 @@ impl Caller {
         }
         let record = self.network.record();
         let others = record.workers.values().filter(|worker| {
-            // Permits of those that have left can be on their way back.
+            // The permits of work that has ended can be on their way back.
             let may_have_permit = match (worker.left_at, &worker.permit) {
                 (Some(left_at), _) => left_at + 60 >= begun,
                 (None, Some(permit)) => permit.is_held(),

@@ -53,7 +53,7 @@ async fn values_that_the_backend_cannot_keep_are_an_error_of_the_batch() {
     }
 }
 
-/// What `docs/algorithms.md` says of the state of a client.
+/// The sizes are those of `docs/algorithms.md`.
 #[test]
 fn limit_is_refused_whose_history_of_8_bytes_per_unit_or_24_per_permit_cannot_fit() {
     for (limit, bytes) in [

@@ -1,4 +1,4 @@
-//! Time zones come from the system's database, and those that it does not have from one that is compiled in.
+//! A time zone comes from the system's database or, if that does not have it, from one that is compiled in.
 
 use std::{env, fs, process::Command};
 
