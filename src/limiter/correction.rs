@@ -1,8 +1,10 @@
 //! Corrections of charges, and a charge that is refunded when it is dropped.
 
-use std::{sync::Arc, task::Poll};
+use std::{
+    sync::{Arc, OnceLock},
+    task::Poll,
+};
 
-use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::watch};
 use tracing::{Instrument, instrument::WithSubscriber};
 
@@ -130,15 +132,15 @@ impl Drop for Counted {
 /// A caller that waits for a charge. If it leaves, it counts the charge as unattended.
 struct WaitingCaller<'a> {
     unattended: &'a UnattendedWork,
-    /// The charge has this, too, so it counts until it has ended.
-    counted: Arc<Mutex<Option<Counted>>>,
+    /// Set when the caller leaves. The charge holds it as well, so it counts until it has ended.
+    counted: Arc<OnceLock<Counted>>,
     is_answered: bool,
 }
 
 impl Drop for WaitingCaller<'_> {
     fn drop(&mut self) {
         if !self.is_answered {
-            *self.counted.lock() = Some(self.unattended.count());
+            self.counted.get_or_init(|| self.unattended.count());
         }
     }
 }

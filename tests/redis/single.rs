@@ -101,7 +101,8 @@ async fn expect_life(
     server: &Server,
     bucket: &str,
     secs: u64,
-    (limiter, spend): (&Limiter, Transaction<'_>),
+    limiter: &Limiter,
+    spend: Transaction<'_>,
 ) {
     let begin = server.time() / 1000;
     assert!(limiter.spend(&spend).await.unwrap().allowed());
@@ -138,7 +139,7 @@ async fn bucket_of_each_algorithm_expires_when_it_is_full() {
         let one = Transaction::new("requests", "a");
         let bucket = format!("1{letters}:a");
         for (limiter, secs) in [(limiter, secs), (clocked, secs + 600)] {
-            expect_life(&server, &bucket, secs, (&limiter, one)).await;
+            expect_life(&server, &bucket, secs, &limiter, one).await;
             limiter.reset(&[one]).await.unwrap();
         }
     }
@@ -150,10 +151,10 @@ async fn large_window_is_kept_an_eighth_longer_when_it_grows() {
     let window = Limit::window(100, Duration::from_secs(80));
     let limiter = Limiter::new(limits(window), connect(server.url()).await);
     let one = Transaction::new("requests", "a");
-    expect_life(&server, "1~w:a", 80, (&limiter, one.cost(65))).await;
+    expect_life(&server, "1~w:a", 80, &limiter, one.cost(65)).await;
     // As if time had passed.
     server.exec(&["PEXPIRE", &server.key_of("1~w:a").unwrap(), "60000"]);
-    expect_life(&server, "1~w:a", 90, (&limiter, one)).await;
+    expect_life(&server, "1~w:a", 90, &limiter, one).await;
 }
 
 #[tokio::test]
